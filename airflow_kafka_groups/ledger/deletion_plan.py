@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
@@ -39,7 +38,7 @@ from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError, che
 from airflow_kafka_groups.storage.json_files import elsewhere, json_bytes, parse_json
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import CLOCK_SLACK, PLANS
-from airflow_kafka_groups.storage.schemas import utc_times
+from airflow_kafka_groups.storage.schemas import PLAN_COLUMNS, utc_times
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
@@ -325,12 +324,12 @@ def newest_plan(layout: Layout) -> str | None:
 
 
 def find_in_plan(layout: Layout, plan_id: str, group_id: str) -> PlannedGroup | KeptGroup | None:
-    """Return what a plan says of one group, ``None`` if it does not name it. Other groups are not decoded.
+    """Return what a plan says of one group, ``None`` if it does not name it.
 
     Raises ``PlanError`` and ``StorageError``.
     """
-    with _body_of(layout, plan_id) as body:
-        return next(iter(find_rows(body, group_id)), None)
+    table = planned_columns(layout, plan_id, [each.name for each in PLAN_COLUMNS])
+    return next(iter(find_rows(table, group_id)), None)
 
 
 def planned_columns(layout: Layout, plan_id: str, names: Sequence[str]) -> Any:
@@ -338,17 +337,11 @@ def planned_columns(layout: Layout, plan_id: str, names: Sequence[str]) -> Any:
 
     :param names: of the columns in ``PLAN_COLUMNS``.
     """
-    with _body_of(layout, plan_id) as body:
-        return read_columns(body, names)
-
-
-@contextmanager
-def _body_of(layout: Layout, plan_id: str) -> Iterator[bytes]:
     data, body = _read(layout, plan_id)
     _check_header(data)
     with unless_damaged(PlanError, f"plan {plan_id!r}"):
         _check_body(data, body)
-        yield body
+        return read_columns(body, names)
 
 
 def _read(layout: Layout, plan_id: str, *, prunes: bool = False) -> tuple[dict[str, Any], bytes]:

@@ -19,11 +19,11 @@ from typing import Any
 from urllib.parse import unquote
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError, StorageError
-from airflow_kafka_groups.ledger.history import DeletionHistory, FoldedRuns
+from airflow_kafka_groups.ledger.history import DeletionHistory
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
 from airflow_kafka_groups.ledger.run_records import RunRecord, end_json, outcomes_json, outcomes_of
-from airflow_kafka_groups.observe.cluster_log import OF_RUNS, OVERTAKEN, TRIES, ClusterLog, Entry, EntryKind, read_entry
+from airflow_kafka_groups.observe.cluster_log import OVERTAKEN, TRIES, ClusterLog, Entry, EntryKind, read_entry
 from airflow_kafka_groups.storage.access import EXCLUSIVE_REMEDY, unless_damaged
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import FOLDER, Layout, StoragePath
@@ -46,18 +46,6 @@ class Journal:
     def __init__(self, base: StoragePath, kafka_cluster_id: str | None) -> None:
         self.folder = ClusterLog(base, kafka_cluster_id).folder
         self._of_cluster = base, kafka_cluster_id
-
-    def read(self) -> DeletionHistory:
-        """Read every run, as a whole, by the complete log; for a decision, ``read_history`` is enough.
-
-        Raises ``JournalError`` when an entry is missing, damaged or not chained to the one before it, and
-        ``StorageError`` when the storage fails: what cannot be read is never taken for nothing.
-        """
-        log, runs = ClusterLog(*self._of_cluster), FoldedRuns()
-        for entry in log.read():
-            if entry.data["kind"] in OF_RUNS:
-                runs.add(entry)
-        return runs.history(log)
 
     def begin(self, header: Mapping[str, Any], at: datetime, *, after: DeletionHistory) -> RunJournal:
         """Append the first entry of a run.

@@ -188,36 +188,30 @@ def kept(group_id: str, code: Reason, reason: str) -> GroupOutcome:
 
 def of_deletion(group_id: str, error: KafkaGroupsError | None) -> GroupOutcome:
     """Return the outcome of a delete request; without a clear answer it is ``UNKNOWN``: look again."""
-    if error is None:
-        return GroupOutcome(group_id=group_id, outcome=Outcome.DELETED, code=Reason.SAFE.value, reason="deleted")
+    outcome, code, reason = _of_deletion(error)
+    return GroupOutcome(group_id=group_id, outcome=outcome, code=code, reason=reason)
 
-    def outcome(what: Outcome, code: str, reason: str) -> GroupOutcome:
-        return GroupOutcome(group_id=group_id, outcome=what, code=code, reason=reason)
 
-    if (not_sent := _not_sent(group_id, error)) is not None:
-        return not_sent
-    if not isinstance(error, BrokerError):
-        code = "outcome_unknown" if isinstance(error, OutcomeUnknownError) else "no_answer"
-        return outcome(Outcome.UNKNOWN, code, f"it may or may not be deleted: {error}")
-    match error.name:
-        case "NON_EMPTY_GROUP":
-            return kept(group_id, Reason.CAME_BACK, "it came back to life: the broker says it has members")
-        case _ if is_not_found(error):
-            return kept(group_id, Reason.GONE, "it does not exist any more")
+def _of_deletion(error: KafkaGroupsError | None) -> tuple[Outcome, str, str]:
+    match error:
+        case None:
+            return Outcome.DELETED, Reason.SAFE.value, "deleted"
+        # Of these, no request has named the group:
+        case NotSentError():
+            return Outcome.KEPT, Reason.TOO_SLOW.value, f"not sent: {error}"
+        case UnexpectedGroupTypeError():  # found by the listing of the other types
+            return Outcome.KEPT, Reason.CHANGED_KIND.value, f"not sent: {error}"
+        case IncompleteListingError():
+            return Outcome.FAILED, Reason.NOT_LISTED.value, f"not sent: {error}"
+        case OutcomeUnknownError():
+            return Outcome.UNKNOWN, "outcome_unknown", f"it may or may not be deleted: {error}"
+        case BrokerError(name="NON_EMPTY_GROUP"):
+            return Outcome.KEPT, Reason.CAME_BACK.value, "it came back to life: the broker says it has members"
+        case BrokerError() if is_not_found(error):
+            return Outcome.GONE, Reason.GONE.value, "it does not exist any more"
         # The broker says of these that the change may have been made, or does not say at all.
-        case name if name in _MAY_BE_DONE:
-            return outcome(Outcome.UNKNOWN, error.name.lower(), f"it may or may not be deleted: {error}")
-        case _:
-            return outcome(Outcome.FAILED, error.name.lower(), str(error))
-
-
-def _not_sent(group_id: str, error: KafkaGroupsError) -> GroupOutcome | None:
-    """Return the outcome of a group that no request has named, ``None`` if one may have."""
-    reason = f"not sent: {error}"
-    if isinstance(error, NotSentError):
-        return kept(group_id, Reason.TOO_SLOW, reason)
-    if isinstance(error, UnexpectedGroupTypeError):  # found by the listing of the other types, before any request
-        return kept(group_id, Reason.CHANGED_KIND, reason)
-    if isinstance(error, IncompleteListingError):
-        return GroupOutcome(group_id=group_id, outcome=Outcome.FAILED, code=Reason.NOT_LISTED.value, reason=reason)
-    return None
+        case BrokerError(name=name):
+            done = name in _MAY_BE_DONE
+            reason = f"it may or may not be deleted: {error}" if done else str(error)
+            return Outcome.UNKNOWN if done else Outcome.FAILED, name.lower(), reason
+    return Outcome.UNKNOWN, "no_answer", f"it may or may not be deleted: {error}"

@@ -1,7 +1,7 @@
 """The groups of a plan as columns, and the Parquet file that has them sorted by id.
 
 A plan can have hundreds of thousands of groups. As columns they take a tenth of the memory of objects, are written and
-read in a fraction of a second, and one is found without reading all.
+read in a fraction of a second.
 """
 
 from __future__ import annotations
@@ -239,10 +239,7 @@ class KeptGroups(PlanRows[KeptGroup]):
     @classmethod
     def of(cls, groups: Iterable[KeptGroup]) -> Self:
         """Make the columns."""
-        given = list(groups)
-        if any(group.topic for group in given):
-            given.sort(key=lambda group: group.topic or "")
-        return super().of(sorted(given, key=lambda group: group.group_id))
+        return super().of(sorted(groups, key=lambda group: (group.group_id, group.topic or "")))
 
 
 def _values(rows: Any, name: str) -> list[Any]:
@@ -267,9 +264,7 @@ def write_rows(planned: PlannedGroups, kept: KeptGroups) -> bytes:
         parts.append(pa.table([named.get(field.name, pa.nulls(len(groups), field.type)) for field in schema], schema))
     table = pa.concat_tables(parts)
     buffer = io.BytesIO()
-    has_topics = table["topic"].null_count < len(table)  # to sort by another column takes as long again
-    keys = ("group_id", "topic", "place") if has_topics else ("group_id", "place")
-    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in keys])
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in ("group_id", "topic", "place")])
     with pq.ParquetWriter(buffer, schema, compression="zstd") as writer:
         for start in range(0, max(len(table), 1), _ROW_GROUP):  # a sorted copy of all groups would take memory
             writer.write_table(table.take(order.slice(start, _ROW_GROUP)))
@@ -311,34 +306,15 @@ def read_columns(data: bytes, names: Sequence[str]) -> Any:
         return _read(parquet, names)
 
 
-def find_rows(data: bytes, group_id: str) -> list[PlannedGroup | KeptGroup]:
-    """Return the entries of one group. Only the parts of the file that can have it are decoded.
-
-    Raises ``ValueError`` or ``KeyError`` for other content.
-    """
-    import pyarrow as pa
+def find_rows(table: Any, group_id: str) -> list[PlannedGroup | KeptGroup]:
+    """Return the entries of one group in a table of all columns."""
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
-    with pq.ParquetFile(pa.BufferReader(data)) as parquet:
-        groups = [n for n in range(parquet.num_row_groups) if _may_have(parquet.metadata.row_group(n), group_id)]
-        table = _read(parquet, arrow_schema(PLAN_COLUMNS).names, groups)
     found = table.filter(pc.equal(table["group_id"], literal(group_id)))
     is_planned = pc.is_valid(found["place"])
     return [*PlannedGroups(found.filter(is_planned)), *KeptGroups(found.filter(pc.invert(is_planned)))]
 
 
-def _may_have(row_group: Any, group_id: str) -> bool:
-    statistics = row_group.column(0).statistics
-    if statistics is None or not statistics.has_min_max:  # Parquet leaves very long ones out
-        return True
-    return bool(statistics.min <= group_id <= statistics.max)
-
-
-def _read(parquet: Any, names: Sequence[str], row_groups: Sequence[int] | None = None) -> Any:
-    """Return columns. Raises ``ValueError`` for other content.
-
-    :param row_groups: the parts of the file to read. Default: all.
-    """
+def _read(parquet: Any, names: Sequence[str]) -> Any:
     columns = tuple(each for each in PLAN_COLUMNS if each.name in names)
-    return read_known(parquet, columns, row_groups).cast(arrow_schema(columns))
+    return read_known(parquet, columns).cast(arrow_schema(columns))

@@ -56,8 +56,6 @@ class Change:
     @property
     def is_committed(self) -> bool:
         """Whether the new offsets are committed already."""
-        if not self.before:  # no look at each of the new offsets
-            return not self.after
         return all(self.before.get(where) == value for where, value in self.after.items())
 
     def to_json(self) -> dict[str, Any]:
@@ -107,8 +105,6 @@ def counts_of(results: Iterable[ChangeResult]) -> dict[str, int]:
 
 def commits_in(offsets: GroupOffsets) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return the partitions that have a commit."""
-    if not offsets.topics:  # as nearly always before a restore
-        return {}
     return {where: value for where, value in offsets.items() if value is not None}
 
 
@@ -138,8 +134,6 @@ def partition_name(where: TopicPartition) -> str:
 
 def _columns(commits: Commits) -> list[dict[str, Any]]:
     """Return the offsets of each topic, column by column: a record can have millions of them."""
-    if not commits:  # as nearly always before a restore
-        return []
     offsets = commits if isinstance(commits, GroupOffsets) else GroupOffsets.from_mapping("", commits)
     flat = [(topic, topic.flat_rows()) for topic in offsets.topics]
     return [

@@ -180,7 +180,9 @@ def load_verdicts(layout: Layout, snapshot_id: str) -> Verdicts:
         if summary.get(name, wanted) != wanted:
             raise SnapshotError(f"{path} does not belong to snapshot {snapshot_id} of cluster {layout.cluster!r}")
     with storage_errors("read", folder):
-        files = _parquet_files(folder)
+        files = [folder / name for name in FILES.names(folder) if is_data_file(name)]
+        if not files:
+            raise SnapshotError(f"{folder} is empty, or not there: run the Spark job again")
         # Of two jobs at once, one may have replaced the verdicts before the other wrote its summary.
         named = summary.get("files")
         if not isinstance(named, list) or sorted(map(str, named)) != [file.name for file in files]:
@@ -210,13 +212,6 @@ def _summary(path: StoragePath) -> Mapping[str, Any]:
     return read_json(path, "the summary of the Spark job", SnapshotError, has_format=False)
 
 
-def _parquet_files(folder: StoragePath) -> list[StoragePath]:
-    files = [folder / name for name in FILES.names(folder) if is_data_file(name)]
-    if not files:
-        raise SnapshotError(f"{folder} is empty, or not there: run the Spark job again")
-    return files
-
-
 def _read(path: StoragePath) -> Any:
     """Return a file's columns as the contract has them."""
     import pyarrow as pa
@@ -227,7 +222,7 @@ def _read(path: StoragePath) -> Any:
     try:
         with path.open("rb") as file, pq.ParquetFile(file, page_checksum_verification=True) as parquet:
             table = read_known(parquet, _COLUMNS, of_any_type=True)
-        columns = {field.name: _cast(table[field.name], field.type, field.name) for field in schema}
+        columns = {field.name: _cast(table[field.name], field.type) for field in schema}
     except (OSError, KeyError, ValueError, pa.ArrowException) as exc:
         if is_of_storage(exc):
             raise
@@ -238,17 +233,12 @@ def _read(path: StoragePath) -> Any:
     return pa.table(columns)
 
 
-def _cast(column: Any, kind: Any, name: str) -> Any:
-    """Return a column with the type of the contract. A forecast of another type is left out: it decides nothing."""
+def _cast(column: Any, kind: Any) -> Any:
+    """Return a column with the type of the contract."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    try:
-        column = column.cast(kind, safe=not pa.types.is_timestamp(kind))
-    except pa.ArrowException:
-        if name not in {forecast.name for forecast in FORECAST_COLUMNS}:
-            raise
-        return pa.nulls(len(column), kind)
+    column = column.cast(kind, safe=not pa.types.is_timestamp(kind))
     if not pa.types.is_floating(kind):
         return column
     return pc.if_else(pc.is_finite(column), column, literal(None, kind))

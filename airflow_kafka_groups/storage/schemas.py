@@ -10,7 +10,7 @@ all files have is never taken for null: a flipped bit in its name would hide it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -318,18 +318,14 @@ def with_missing(rows: Any, columns: Columns) -> Any:
     return type(rows).from_arrays(values, schema=pa.schema(fields))
 
 
-def read_known(
-    parquet: Any, columns: Columns, row_groups: Iterable[int] | None = None, *, of_any_type: bool = False
-) -> Any:
+def read_known(parquet: Any, columns: Columns, *, of_any_type: bool = False) -> Any:
     """Read these columns of an open Parquet file as a ``pyarrow.Table``, whichever version of the table it has.
 
-    :param row_groups: the parts of the file to read. Default: all.
     :param of_any_type: as of ``known_columns``, which raises what this does.
     """
-    parts = range(parquet.num_row_groups) if row_groups is None else row_groups
     known = known_columns(parquet.schema_arrow, columns, of_any_type=of_any_type)
     # More threads decode a small file no sooner, and each keeps memory of its own.
-    return with_missing(parquet.read_row_groups(parts, columns=known, use_threads=False), columns)
+    return with_missing(parquet.read(columns=known, use_threads=False), columns)
 
 
 def utc_times(column: Any) -> list[datetime | None]:

@@ -9,7 +9,6 @@ from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.ledger.history import DeletionHistory
-from airflow_kafka_groups.ledger.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import Outcome
 from airflow_kafka_groups.ledger.run_records import RunRecord
 from tests.campaign.actions import layout_of
@@ -17,6 +16,7 @@ from tests.campaign.process import Process
 from tests.campaign.world import DeletionTruth, World
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID
+from tests.records import complete_history
 
 
 def check_end(world: World) -> None:
@@ -24,7 +24,7 @@ def check_end(world: World) -> None:
     process = Process(world, 0)
     layout = layout_of(world, process)
     try:
-        history = Journal(layout.base, CLUSTER_ID).read()
+        history = complete_history(layout.base, CLUSTER_ID)
     except KafkaGroupsError as error:
         world.violated("journal_lies", f"the journal cannot be read: {error}")
         return

@@ -24,7 +24,6 @@ from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.floors import NO_FLOORS
-from airflow_kafka_groups.ledger.journal import Journal
 from airflow_kafka_groups.ledger.plan_rows import name_of
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from tests.campaign import actions
@@ -35,6 +34,7 @@ from tests.campaign.world import MIN_IDLE, TOLERANCE, WINDOW, World
 from tests.campaign.world import name_of as group_name
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, committed, timeout
+from tests.records import complete_history
 
 OLD = "old"
 BEHAVIOURS = ("left", "left", "left", "left", "reader", "mover", "flapper")
@@ -326,7 +326,7 @@ def run_pruning(story: Story, loops: Loops) -> PruneWorld:
     process = Process(world, 0)
     layout = actions.layout_of(world, process)
     try:
-        runs = {int(run.begun["actor"]["process"]): run for run in Journal(layout.base, CLUSTER_ID).read().runs}
+        runs = {int(run.begun["actor"]["process"]): run for run in complete_history(layout.base, CLUSTER_ID).runs}
     except KafkaGroupsError as error:
         world.violated("journal_lies", f"the journal cannot be read: {error}")
         return world

@@ -25,6 +25,7 @@ from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import create_topics, produce
+from tests.records import history_before
 
 prepare_airflow()  # before airflow is imported
 
@@ -177,7 +178,7 @@ def test_a_clean_up_from_plan_to_restore(
     assert done["lease"]["lost"] is None
     assert [group["group_id"] for group in lab("list", "--include", "cli.*")] == ["cli.live"]
     journal = Journal(layout.base, load_manifest(layout, snapshot.snapshot_id).kafka_cluster_id)
-    runs = [(run.begun["dry_run"], sorted(run.intents)) for run in journal.read().runs]
+    runs = [(run.begun["dry_run"], sorted(run.intents)) for run in history_before(journal).runs]
     assert runs == [(True, []), (False, STALE)]
     assert lab.stored("explain", STALE[0])["kept_by"] == ["recheck", "journal"]
 

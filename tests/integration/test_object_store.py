@@ -18,6 +18,7 @@ from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.json_files import write_json
 from airflow_kafka_groups.storage.layout import Layout
 from tests.lab.servers.object_store import BUCKET, ObjectStore, attach_s3, reached
+from tests.records import complete_history, history_before
 
 pytestmark = pytest.mark.safety
 
@@ -26,6 +27,7 @@ import sys
 from upath import UPath  # what ObjectStoragePath is made of; Airflow takes seconds to import
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError
 from airflow_kafka_groups.storage.file_storage import FILES
+from tests.records import complete_history, history_before
 base, me = UPath(sys.argv[1]), sys.argv[2]
 FILES.create(base / f"ready-{me}", b"x")
 sys.stdin.readline()
@@ -86,7 +88,7 @@ def test_what_another_process_has_written_since_the_folder_was_listed_is_found(b
 
 def test_no_run_begins_on_a_store_that_ignores_the_condition(base: Any) -> None:
     journal, at = Journal(base, "cluster-1"), datetime(2026, 11, 1, tzinfo=UTC)
-    journal.begin({"run_id": "1", "request_id": None}, at, after=journal.read())
+    journal.begin({"run_id": "1", "request_id": None}, at, after=history_before(journal))
     base.fs.connect()
     events, name = base.fs.s3.meta.events, "before-call.s3.PutObject"
 
@@ -96,10 +98,10 @@ def test_no_run_begins_on_a_store_that_ignores_the_condition(base: Any) -> None:
     events.register(name, ignore)
     try:
         with pytest.raises(StorageError, match="the storage replaced it; nothing was deleted"):
-            journal.begin({"run_id": "2", "request_id": None}, at, after=journal.read())
+            journal.begin({"run_id": "2", "request_id": None}, at, after=history_before(journal))
     finally:
         events.unregister(name, ignore)
-    assert [run.number for run in journal.read().runs] == [1]
+    assert [run.number for run in history_before(journal).runs] == [1]
 
 
 def test_of_two_processes_that_write_at_once_exactly_one_succeeds(base: Any) -> None:
@@ -229,7 +231,7 @@ def test_a_bucket_that_does_not_exist_is_an_error_and_never_an_empty_one(store: 
         with pytest.raises(StorageError, match="bucket"):
             call(nowhere / "1.json")
     with pytest.raises(StorageError):
-        Journal(nowhere, "a-cluster").read()
+        complete_history(nowhere, "a-cluster")
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ class _Folder:
 class _State:
     """The folded snapshots, up to an entry of the log.
 
-    :param names: the ids of snapshots that showed a sign, by number.
+    :param names: the ids of snapshots, by number.
     :param kinds: the types and protocol types of groups, by number.
     :param unread: the snapshots that are to be read still, with the reason; ``""`` where there is no manifest yet.
     :param since: when the oldest of them was taken.
@@ -456,14 +456,6 @@ class SnapshotSigns:
 
 def _content(state: _State) -> bytes:
     """Return the table as Parquet, with the rest of the state in its metadata."""
-    used = sorted({int(n) for each in state.folders.values() for k in ("used", "appeared")
-                   for n in np.unique(each.numbers[f"{k}_by"][each.numbers[f"{k}_at"] != _NEVER])})  # fmt: skip
-    place = np.zeros(len(state.names) + 1, np.int64)
-    place[used] = np.arange(len(used))
-    state.names = [state.names[number] for number in used]
-    for each in state.folders.values():
-        for kind in ("used", "appeared"):
-            each.numbers[f"{kind}_by"] = place[each.numbers[f"{kind}_by"]]
     settled = state.records.deletions.settle()
     meta = {
         "version": _VERSION,

@@ -16,13 +16,13 @@ from airflow_kafka_groups.hooks.connection import ConnectionSettings
 from airflow_kafka_groups.kafka import ClientConfig
 from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 from airflow_kafka_groups.ledger.history import DeletionHistory
-from airflow_kafka_groups.ledger.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import Outcome
 from airflow_kafka_groups.ledger.run_records import RunRecord
 from tests.campaign.real.clients import LIVE
 from tests.campaign.real.offsets_log import Deleted, GroupTruth, Value, moves
 from tests.campaign.real.run import RealRun
 from tests.campaign.real.worker import MIN_IDLE
+from tests.records import complete_history
 
 WINDOW_S = 15.0
 TOLERANCE_S = 0.3
@@ -78,7 +78,7 @@ class RealJudge:
     async def _history(self) -> DeletionHistory:
         async with self._admin() as admin:
             cluster_id = await admin.cluster_id()
-        return await asyncio.to_thread(Journal(self.run.layout.base, cluster_id).read)
+        return await asyncio.to_thread(complete_history, self.run.layout.base, cluster_id)
 
     def _admin(self) -> MaintenanceClient:
         config = ClientConfig.from_librdkafka({"bootstrap.servers": self.run.cluster.bootstrap})

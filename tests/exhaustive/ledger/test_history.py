@@ -23,6 +23,7 @@ from airflow_kafka_groups.observe.cluster_log import ClusterLog
 from airflow_kafka_groups.storage import file_storage
 from airflow_kafka_groups.storage.file_storage import FILES, Storage
 from airflow_kafka_groups.storage.layout import Layout
+from tests.records import complete_history
 
 pytestmark = pytest.mark.safety
 
@@ -91,7 +92,7 @@ def test_the_answers_are_those_of_the_complete_chain(
     tmp_path: Path, count: int, open_ones: tuple[int, ...], every: int
 ) -> None:
     runs(tmp_path, 1, count, open_ones=open_ones, every=every)
-    same(current(tmp_path), Journal(tmp_path, "c").read())
+    same(current(tmp_path), complete_history(tmp_path, "c"))
 
 
 def test_few_entries_are_in_memory_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,10 +146,10 @@ def test_the_answers_are_the_same_where_few_runs_are_settled_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
     runs(tmp_path, 1, 9, open_ones=(3,))
-    expected = Journal(tmp_path, "c").read()
+    expected = complete_history(tmp_path, "c")
     monkeypatch.setattr(histories, "_RUNS_AT_ONCE", at_once)
     same(current(tmp_path), expected)
-    same(Journal(tmp_path, "c").read(), expected)
+    same(complete_history(tmp_path, "c"), expected)
 
 
 @pytest.mark.parametrize("open_ones", [(), (2,)], ids=str)
@@ -177,7 +178,7 @@ def test_of_a_request_only_the_tries_whose_groups_others_dealt_with_are_read(
         run.intend(dict.fromkeys(names, "f"), at)
         run.end([*map(deleted, names), kept(f"alive{number}", Reason.HAS_MEMBERS, "1 member")], {}, at)
     fold(tmp_path)
-    found, every = current(tmp_path), Journal(tmp_path, "c").read()
+    found, every = current(tmp_path), complete_history(tmp_path, "c")
     read = noted(monkeypatch)
     resets = found.idle_resets("mapped")
     assert set(read) == {"00000003.json"}, "the end of the first run: g1 is the other request's, too"
@@ -190,7 +191,7 @@ def test_of_a_request_only_the_tries_whose_groups_others_dealt_with_are_read(
 def test_of_a_group_only_the_newest_runs_are_read(tmp_path: Path, newest: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A group that a dry run names each day is in hundreds of them after a year."""
     runs(tmp_path, 1, 12, open_ones=(12,), every=4)
-    found, every = current(tmp_path), Journal(tmp_path, "c").read()
+    found, every = current(tmp_path), complete_history(tmp_path, "c")
     read = noted(monkeypatch)
     assert found.of_group("often", newest) == every.of_group("often", newest)
     assert len(read) == newest - 1, "the one without an end was read before"
@@ -222,7 +223,7 @@ def test_a_table_in_doubt_is_not_believed(tmp_path: Path, change: Callable[[Path
     fold(tmp_path)
     (table,) = tmp_path.glob("_journal/c/signs.parquet")
     change(table)
-    same(current(tmp_path), Journal(tmp_path, "c").read())
+    same(current(tmp_path), complete_history(tmp_path, "c"))
 
 
 @pytest.mark.parametrize("name", ["proof_of_life", "not_sent"])
@@ -245,7 +246,7 @@ def test_an_older_table_is_brought_up_to_date(tmp_path: Path) -> None:
     runs(tmp_path, 4, 6)
     fold(tmp_path)
     table.write_bytes(older)
-    same(current(tmp_path), Journal(tmp_path, "c").read())
+    same(current(tmp_path), complete_history(tmp_path, "c"))
 
 
 @pytest.mark.parametrize("number", [1, 3, 6, 12])
@@ -286,7 +287,7 @@ def test_files_of_another_layout_are_not_taken_for_an_empty_log(tmp_path: Path, 
     with pytest.raises(JournalError, match=r"before 0\.1\.0"):
         current(tmp_path)
     with pytest.raises(JournalError, match=r"before 0\.1\.0"):
-        Journal(tmp_path, "c").read()
+        complete_history(tmp_path, "c")
 
 
 @pytest.mark.promise(4)
@@ -305,7 +306,7 @@ def test_a_listing_that_is_late_costs_a_second_look_and_nothing_else(
     runs(tmp_path, 1, 4)
     fold(tmp_path)
     runs(tmp_path, 5, 7)
-    expected = Journal(tmp_path, "c").read()
+    expected = complete_history(tmp_path, "c")
     for shown in (range(0), range(1, 5), range(1, 20), range(10, 29)):
         names = [f"{number:08}.json" for number in shown]
         monkeypatch.setattr(FILES, "names", lambda folder, names=names: names if folder.name == "log" else [])

@@ -19,6 +19,7 @@ from airflow_kafka_groups.observe.cluster_log import ClusterLog, read_entry
 from airflow_kafka_groups.storage.disk import Disk
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import Layout
+from tests.records import history_before
 
 NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)
@@ -38,7 +39,7 @@ def journal_in(path: Path) -> Journal:
 
 def begin(path: Path, at: datetime = NOW, **of_header: Any) -> RunJournal:
     journal = journal_in(path)
-    return journal.begin(header(**of_header), at, after=journal.read())
+    return journal.begin(header(**of_header), at, after=history_before(journal))
 
 
 def deleted(group_id: str) -> GroupOutcome:
@@ -50,7 +51,7 @@ def outcome(group_id: str, what: Outcome, code: str) -> GroupOutcome:
 
 
 def test_an_empty_journal_has_no_runs(tmp_path: Path) -> None:
-    assert list(journal_in(tmp_path).read().runs) == []
+    assert list(history_before(journal_in(tmp_path)).runs) == []
 
 
 @pytest.mark.parametrize("cluster_id", [None, "", ".", ".."])
@@ -72,14 +73,14 @@ def test_an_entry_that_is_damaged_in_any_way_is_named(tmp_path: Path, content: b
 def test_an_intent_without_an_outcome_is_possibly_deleted(tmp_path: Path) -> None:
     run = begin(tmp_path)
     run.intend({"a": "f1", "b": "f2"}, NOW)
-    history = journal_in(tmp_path).read()
+    history = history_before(journal_in(tmp_path))
     assert {d.group_id: (d.outcome, d.at) for d in history.deletions().values()} == {
         "a": (Outcome.UNKNOWN, NOW),
         "b": (Outcome.UNKNOWN, NOW),
     }
     assert history.runs[0].outcomes["a"].code == "possibly_deleted"
     run.conclude([deleted("a"), kept("b", Reason.CAME_BACK, "it has members")], LATER)
-    history = journal_in(tmp_path).read()
+    history = history_before(journal_in(tmp_path))
     assert {d.group_id: d.outcome for d in history.deletions().values()} == {"a": Outcome.DELETED}
     assert history.deletions()["a"].at == LATER, "the idle time begins anew at the latest time it can have gone"
     assert [(life.group_id, life.code, life.at) for life in history.lives().values()] == [("b", "came_back", LATER)]
@@ -104,23 +105,23 @@ def test_what_counts_as_deleted_after_an_intent(tmp_path: Path, what: Outcome, c
     run = begin(tmp_path)
     run.intend({"a": "f"}, NOW)
     run.conclude([outcome("a", what, code)], LATER)
-    assert ("a" in journal_in(tmp_path).read().deletions()) is counts
+    assert ("a" in history_before(journal_in(tmp_path)).deletions()) is counts
 
 
 def test_without_an_intent_nothing_was_deleted_whatever_the_outcome_says(tmp_path: Path) -> None:
     run = begin(tmp_path)
     run.conclude([outcome("a", Outcome.GONE, "gone"), outcome("b", Outcome.UNKNOWN, "x")], NOW)
-    assert journal_in(tmp_path).read().deletions() == {}
+    assert history_before(journal_in(tmp_path)).deletions() == {}
 
 
 def test_the_end_says_the_same_as_all_entries_before_it(tmp_path: Path) -> None:
     run = begin(tmp_path)
     run.intend({"a": "f", "b": "f"}, NOW)
     run.conclude([deleted("a"), outcome("b", Outcome.UNKNOWN, "no_answer"), kept("c", Reason.MOVED, "moved")], LATER)
-    before = journal_in(tmp_path).read()
+    before = history_before(journal_in(tmp_path))
     outcomes = [deleted("a"), outcome("b", Outcome.UNKNOWN, "no_answer"), kept("c", Reason.MOVED, "moved")]
     run.end(outcomes, {"counts": {"deleted": 1}}, LATER + timedelta(hours=1))
-    after = journal_in(tmp_path).read()
+    after = history_before(journal_in(tmp_path))
     assert after.deletions() == before.deletions()
     assert after.lives() == before.lives()
     assert after.runs[0].ended is not None
@@ -132,7 +133,7 @@ def test_a_run_cannot_end_without_an_outcome_for_each_intent(tmp_path: Path) -> 
     run.intend({"a": "f", "b": "f"}, NOW)
     with pytest.raises(JournalError, match="'b' was about to be deleted and has no outcome"):
         run.end([deleted("a")], {}, LATER)
-    assert "b" in journal_in(tmp_path).read().deletions()
+    assert "b" in history_before(journal_in(tmp_path)).deletions()
 
 
 def test_deletions_and_lives_of_one_plan_only(tmp_path: Path) -> None:
@@ -141,7 +142,7 @@ def test_deletions_and_lives_of_one_plan_only(tmp_path: Path) -> None:
     run.intend({"a": "f"}, NOW)
     run = begin(tmp_path, LATER, plan_id=second, run_id="r2")
     run.conclude([kept("b", Reason.HAS_MEMBERS, "1 member")], LATER)
-    history = journal_in(tmp_path).read()
+    history = history_before(journal_in(tmp_path))
     assert (set(history.deletions(first)), set(history.deletions(second))) == ({"a"}, set())
     assert (set(history.lives(first)), set(history.lives(second))) == (set(), {"b"})
     assert [run.run_id for run in history.of_group("a")] == ["20261101T120000Z-000000aa"]
@@ -151,7 +152,7 @@ def test_deletions_and_lives_of_one_plan_only(tmp_path: Path) -> None:
 @pytest.mark.promise(11)
 def test_of_two_runs_that_begin_at_once_one_is_refused(tmp_path: Path) -> None:
     journal = journal_in(tmp_path)
-    history = journal.read()
+    history = history_before(journal)
     journal.begin(header(), NOW, after=history)
     with pytest.raises(JournalError, match="another run has begun"):
         journal.begin(header(run_id="other"), NOW, after=history)
@@ -159,7 +160,7 @@ def test_of_two_runs_that_begin_at_once_one_is_refused(tmp_path: Path) -> None:
 
 def test_two_processes_cannot_both_write_to_one_run(tmp_path: Path) -> None:
     journal = journal_in(tmp_path)
-    one = journal.begin(header(), NOW, after=journal.read())
+    one = journal.begin(header(), NOW, after=history_before(journal))
     twin = RunJournal(copy(one._log), one._begun)
     one.intend({"a": "f"}, NOW)
     with pytest.raises(JournalError, match="somebody else has written"):
@@ -174,18 +175,18 @@ def test_two_processes_cannot_both_write_to_one_run(tmp_path: Path) -> None:
     one.end([deleted("a")], {}, NOW)
     with pytest.raises(JournalError, match="somebody else has written"):
         twin.conclude([deleted("a")], NOW)
-    assert set(journal.read().deletions()) == {"a"}
+    assert set(history_before(journal).deletions()) == {"a"}
 
 
 def test_what_others_write_meanwhile_takes_a_number_and_stops_no_run(tmp_path: Path) -> None:
     """A snapshot, or a dry run, adds entries between any two of a run's own."""
     journal, others = journal_in(tmp_path), ClusterLog(tmp_path, CLUSTER)
-    history = journal.read()
+    history = history_before(journal)
     others.add(SNAPSHOT)
     run = journal.begin(header(), NOW, after=history)
     others.add(SNAPSHOT)
     run.intend({"a": "f"}, NOW)
-    look = journal.begin({**header(run_id="look"), "dry_run": True}, NOW, after=journal.read())
+    look = journal.begin({**header(run_id="look"), "dry_run": True}, NOW, after=history_before(journal))
     run.conclude([deleted("a")], NOW)
     assert not run.overtaken()
     look.conclude([kept("b", Reason.HAS_MEMBERS, "1 member")], NOW)
@@ -193,7 +194,7 @@ def test_what_others_write_meanwhile_takes_a_number_and_stops_no_run(tmp_path: P
     look.end([kept("b", Reason.HAS_MEMBERS, "1 member")], {}, NOW)
     kinds = [json.loads(path.read_bytes())["kind"] for path in sorted(journal.folder.glob("*.json"))]  # type: ignore[attr-defined]
     assert kinds == ["snapshot", "begun", "snapshot", "intent", "begun", "outcome", "outcome", "ended", "ended"]
-    first, second = journal.read().runs
+    first, second = history_before(journal).runs
     assert (list(first.outcomes), list(second.outcomes)) == (["a"], ["b"])
 
 
@@ -204,7 +205,7 @@ def test_of_two_runs_under_way_one_finds_the_other(tmp_path: Path) -> None:
     first.intend({"a": "f"}, NOW)
     assert not first.overtaken()
     second = begin(tmp_path, run_id="r2")
-    assert "a" in journal_in(tmp_path).read().deletions()
+    assert "a" in history_before(journal_in(tmp_path)).deletions()
     assert first.overtaken()
     first.intend({"b": "f"}, NOW)
     second.intend({"c": "f"}, NOW)
@@ -223,9 +224,9 @@ def test_a_run_goes_on_behind_an_entry_whose_answer_was_lost(tmp_path: Path, mon
     with pytest.raises(StorageError):
         run.intend({"a": "f"}, NOW)
     monkeypatch.undo()
-    assert set(journal_in(tmp_path).read().deletions()) == {"a"}
+    assert set(history_before(journal_in(tmp_path)).deletions()) == {"a"}
     run.end([kept("a", Reason.STOPPED, "not sent")], {}, NOW)
-    assert journal_in(tmp_path).read().deletions() == {}
+    assert history_before(journal_in(tmp_path)).deletions() == {}
 
 
 def test_nothing_is_sent_where_the_storage_was_unmounted(tmp_path: Path) -> None:
@@ -246,12 +247,12 @@ def test_nothing_is_sent_where_the_storage_was_unmounted(tmp_path: Path) -> None
     elsewhere.rename(mounted)
     run.conclude([deleted("a")], NOW)
     run.end([deleted("a")], {}, NOW)
-    assert journal_in(tmp_path).read().deletions()["a"].outcome is Outcome.DELETED
+    assert history_before(journal_in(tmp_path)).deletions()["a"].outcome is Outcome.DELETED
 
 
 def test_no_run_begins_where_the_storage_was_unmounted(tmp_path: Path) -> None:
     begin(tmp_path)
-    history = journal_in(tmp_path).read()
+    history = history_before(journal_in(tmp_path))
     tmp_path.joinpath("_journal").rename(tmp_path / "elsewhere")
     with pytest.raises(JournalError, match=r"mounted|gap"):
         journal_in(tmp_path).begin(header(run_id="r2"), NOW, after=history)
@@ -273,10 +274,10 @@ def test_no_run_begins_on_a_storage_that_replaces_files(tmp_path: Path, monkeypa
     for _ in range(2):
         with pytest.raises(StorageError, match="the storage replaced it; nothing was deleted"):
             begin(tmp_path)
-    assert len(journal_in(tmp_path).read().runs) == 1
+    assert len(history_before(journal_in(tmp_path)).runs) == 1
     monkeypatch.undo()  # the storage was mended, and has the file as it was replaced
     begin(tmp_path)
-    assert len(journal_in(tmp_path).read().runs) == 2
+    assert len(history_before(journal_in(tmp_path)).runs) == 2
 
 
 @pytest.mark.promise(10)
@@ -286,7 +287,7 @@ def test_a_listing_that_hides_the_newest_entries_costs_nothing(tmp_path: Path, m
     run = begin(tmp_path, LATER, run_id="r2")
     run.intend({"b": "f"}, LATER)
     monkeypatch.setattr(FILES, "names", lambda folder: [])
-    assert set(journal_in(tmp_path).read().deletions()) == {"a", "b"}
+    assert set(history_before(journal_in(tmp_path)).deletions()) == {"a", "b"}
 
 
 def three_runs(path: Path) -> None:
@@ -314,7 +315,7 @@ def _edit(path: Path) -> None:
 def test_whoever_changes_an_entry_is_found_out(tmp_path: Path, number: int, change: Callable[[Path], object]) -> None:
     three_runs(tmp_path)
     journal = journal_in(tmp_path)
-    assert set(journal.read().deletions()) == {"a", "b"}
+    assert set(history_before(journal).deletions()) == {"a", "b"}
     (file,) = tmp_path.glob(f"_journal/*/log/{number:08}.json")
     before = file.read_bytes()
     change(file)
@@ -322,7 +323,7 @@ def test_whoever_changes_an_entry_is_found_out(tmp_path: Path, number: int, chan
         (data := json.loads(before))["run_id"] = "changed"
         file.write_text(json.dumps(data))
     with pytest.raises(JournalError):
-        journal.read()
+        history_before(journal)
 
 
 def test_a_storage_that_fails_is_an_error_and_never_an_empty_journal(
@@ -335,7 +336,7 @@ def test_a_storage_that_fails_is_an_error_and_never_an_empty_journal(
 
     monkeypatch.setattr(FILES, "read", fail)
     with pytest.raises(StorageError):
-        journal_in(tmp_path).read()
+        history_before(journal_in(tmp_path))
 
 
 @pytest.mark.promise(6)
@@ -348,7 +349,7 @@ def test_proof_of_life_is_what_a_consumer_in_use_looks_like() -> None:
 )
 def test_what_a_look_found_is_said(what: Outcome, code: str, said: str, tmp_path: Path) -> None:
     begin(tmp_path).conclude([outcome("a", what, code)], NOW)
-    (reset,) = journal_in(tmp_path).read().idle_resets().values()
+    (reset,) = history_before(journal_in(tmp_path)).idle_resets().values()
     assert said in reset.reason
 
 
@@ -356,9 +357,9 @@ def test_a_second_intent_after_one_that_was_not_sent_counts_again(tmp_path: Path
     run = begin(tmp_path)
     run.intend({"a": "f"}, NOW)
     run.conclude([kept("a", Reason.TOO_SLOW, "not sent")], NOW)
-    assert journal_in(tmp_path).read().deletions() == {}
+    assert history_before(journal_in(tmp_path)).deletions() == {}
     run.intend({"a": "f"}, LATER)
-    assert journal_in(tmp_path).read().deletions()["a"].outcome is Outcome.UNKNOWN
+    assert history_before(journal_in(tmp_path)).deletions()["a"].outcome is Outcome.UNKNOWN
 
 
 PLAN, OTHER = "20261101T000000Z-00000001", "20261101T000000Z-00000002"
@@ -370,14 +371,14 @@ def test_an_outcome_that_only_the_end_has_is_not_as_old_as_the_one_before_its_in
     run.conclude([kept("a", Reason.TOO_SLOW, "too late")], NOW)
     run.intend({"a": "f"}, NOW + timedelta(seconds=20))
     run.end([deleted("a")], {}, LATER)
-    (found,) = journal_in(tmp_path).read().runs
+    (found,) = history_before(journal_in(tmp_path)).runs
     assert found.possibly_deleted() == {"a": LATER}
 
 
 def _run(path: Path, plan_id: str | None, at: datetime, group_id: str) -> None:
     journal = journal_in(path)
     facts = {**header(plan_id=plan_id), "plan_id": plan_id, "request_id": "a task's own"}
-    run = journal.begin(facts, at, after=journal.read())
+    run = journal.begin(facts, at, after=history_before(journal))
     run.intend({group_id: "f"}, at)
     run.conclude([deleted(group_id)], at)
     run.end([deleted(group_id)], {}, at)

@@ -124,18 +124,18 @@ async def test_verdicts_of_a_job_that_runs_meanwhile_are_not_taken_for_those_of_
     """The first job bridged no gap of more than an hour, the second one any gap."""
     strict, any_gap = {"policy": {"max_gap_seconds": 3600}}, {"policy": {"max_gap_seconds": 0}}
     layout, snapshot_id = await verdict_files(tmp_path, [verdict_row(verdict="settling")], strict)
-    files_of = verdicts._parquet_files
+    read = verdicts._read
 
-    def judge_again(folder: Path) -> Any:
+    def judge_again(path: Path) -> Any:
         about = {"snapshot_id": snapshot_id, "cluster": "prod", "groups": 1, **any_gap}
         place = tmp_path / "prod" / "summaries/verdicts"
         (place / f"{snapshot_id}.json").unlink()
-        pq.write_table(pa.Table.from_pylist([verdict_row()]), folder / _FILE)
+        pq.write_table(pa.Table.from_pylist([verdict_row()]), path)
         if ended:
             write_json(place, f"{snapshot_id}.json", about)
-        return files_of(folder)
+        return read(path)
 
-    monkeypatch.setattr(verdicts, "_parquet_files", judge_again)
+    monkeypatch.setattr(verdicts, "_read", judge_again)
     with pytest.raises(SnapshotError, match="judged again" if ended else "is missing"):
         load_verdicts(layout, snapshot_id)
 

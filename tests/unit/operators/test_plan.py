@@ -15,6 +15,7 @@ from airflow_kafka_groups.operators.plan import CheckPolicyOperator, _growing
 from airflow_kafka_groups.storage.layout import utc_now
 from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.groups import FakeGroup
+from tests.records import history_before
 from tests.unit.judge.policy.files import write_policy
 from tests.unit.operators import scene
 from tests.unit.operators.scene import Site
@@ -111,7 +112,7 @@ def test_so_is_the_lease_of_a_recent_run_whose_group_is_gone(site: Site) -> None
     def run(began: datetime, lease: str) -> None:
         journal = Journal(site.layout.base, site.admin.cluster)
         facts = {"run_id": new_id(began), "request_id": lease, "lease": {"group_id": lease}}
-        journal.begin(facts, began, after=journal.read())
+        journal.begin(facts, began, after=history_before(journal))
 
     run(utc_now() - timedelta(days=8), "renamed-since-airflow-kafka-groups-lease")
     run(utc_now() - timedelta(days=6), "other-airflow-kafka-groups-lease")

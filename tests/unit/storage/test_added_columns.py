@@ -19,12 +19,12 @@ from airflow_kafka_groups.change.file_pruning import FileKind, PruningLimits, pr
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.ledger.deletion_plan import save_plan
-from airflow_kafka_groups.ledger.plan_rows import find_rows, read_rows
+from airflow_kafka_groups.ledger.plan_rows import find_rows, read_columns, read_rows
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.storage import schemas
 from airflow_kafka_groups.storage.layout import Layout
-from airflow_kafka_groups.storage.schemas import Column, Columns, known_columns, with_missing
+from airflow_kafka_groups.storage.schemas import PLAN_COLUMNS, Column, Columns, known_columns, with_missing
 from airflow_kafka_groups.storage.sealed_table import read_sealed, write_sealed
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking
@@ -145,7 +145,7 @@ async def test_plans_and_backups_from_before_and_after_are_read(
         for name in ("PLAN_COLUMNS", "BACKUP_COLUMNS"):
             add_to_code(monkeypatch, name)
     planned, _ = read_rows(body)
-    assert [*planned] == [*plan.groups] == find_rows(body, "a")
+    assert [*planned] == [*plan.groups] == find_rows(read_columns(body, [each.name for each in PLAN_COLUMNS]), "a")
     assert load_backup(layout, plan.plan_id) == backup
     assert [group.offsets.group_id for group in open_backup(layout, plan.plan_id)[1]] == ["a"]
 

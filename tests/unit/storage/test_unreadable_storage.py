@@ -48,7 +48,7 @@ def test_observations_are_not_made_again_for_want_of_memory(
     write_hour(tmp_path, 0)
     judge(tmp_path)
     with monkeypatch.context() as patched:
-        patched.setattr(pq.ParquetFile, "read_row_groups", fail)
+        patched.setattr(pq.ParquetFile, "read", fail)
         with pytest.raises(StorageError, match="no memory left for this judgement: give this process more"):
             judge(tmp_path)
     assert judge(tmp_path)["snapshots_reduced"] == 0

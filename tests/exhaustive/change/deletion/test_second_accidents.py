@@ -30,6 +30,7 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, timeout
 from tests.fakes.lease import ScriptedLease
 from tests.fakes.verdicts import verdicts_of
+from tests.records import history_before
 from tests.unit.change.deletion.steps import fates
 from tests.unit.change.scene import LATER, POLICY, backed_up, delete_names, delete_plan, judge, layout_in, snapshot
 
@@ -112,7 +113,7 @@ async def test_what_another_run_intends_until_this_one_has_begun_is_kept(
     layout = layout_in(tmp_path)
     plan, _ = await backed_up(admin, layout)
     journal = Journal(layout.base, CLUSTER_ID)
-    other = journal.begin({"run_id": "r", "request_id": "another plan"}, plan.created_at, after=journal.read())
+    other = journal.begin({"run_id": "r", "request_id": "another plan"}, plan.created_at, after=history_before(journal))
     begin = Journal.begin
 
     def late(self: Journal, header: Any, at: datetime, *, after: DeletionHistory) -> RunJournal:

@@ -21,6 +21,7 @@ from airflow_kafka_groups.observe.snapshot.reader import latest_manifest
 from airflow_kafka_groups.storage.formats import digest_of
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, broker_error
 from tests.fakes.wanted import want
+from tests.records import history_before
 from tests.unit.change.prune_topics.scene import HOUR, POLICY, cluster, kept, layout_in, plan, snapshots, watched
 
 pytestmark = pytest.mark.safety
@@ -192,7 +193,7 @@ async def test_a_policy_without_such_a_rule_and_an_idle_time_past_the_retention_
 
 def journal_with(layout: Any, at: Any, name: str, outcome: GroupOutcome | None, *, intent: bool = True) -> None:
     journal = Journal(layout.base, CLUSTER_ID)
-    run = journal.begin({"run_id": "r", "request_id": "another plan"}, at, after=journal.read())
+    run = journal.begin({"run_id": "r", "request_id": "another plan"}, at, after=history_before(journal))
     if intent:
         run.intend({name: "f"}, at)
     if outcome is not None:

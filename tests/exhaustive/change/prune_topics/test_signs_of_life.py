@@ -19,6 +19,7 @@ from airflow_kafka_groups.storage.paths import time_of
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking, timeout
 from tests.fakes.wanted import want
+from tests.records import history_before
 from tests.unit.change.prune_topics.scene import (
     HOUR,
     OLD,
@@ -227,7 +228,7 @@ async def test_a_newer_snapshot_that_is_damaged_lets_nothing_be_pruned(tmp_path:
 async def test_a_deletion_of_the_group_since_the_plan_keeps_its_topics(tmp_path: Path) -> None:
     admin, layout, of = await ready(tmp_path)
     journal = Journal(layout.base, CLUSTER_ID)
-    other = journal.begin({"run_id": "r", "request_id": "another"}, of.created_at, after=journal.read())
+    other = journal.begin({"run_id": "r", "request_id": "another"}, of.created_at, after=history_before(journal))
     other.intend({"app": "f"}, of.created_at)
     assert await outcomes(admin, layout, of) == {"app [old]": "kept:deleted_before"}
 

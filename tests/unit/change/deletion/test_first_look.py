@@ -9,10 +9,11 @@ from airflow_kafka_groups.change.deletion import ad_hoc
 from airflow_kafka_groups.exceptions import BackupError, StorageError
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.ledger.history import DeletionHistory
-from airflow_kafka_groups.ledger.journal import Journal, RunJournal, read_history
+from airflow_kafka_groups.ledger.journal import RunJournal, read_history
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, Ticking
+from tests.records import complete_history
 from tests.unit.change.scene import LATER, delete_names, delete_plan, layout_in, planned
 
 pytestmark = pytest.mark.safety
@@ -138,7 +139,7 @@ async def test_the_look_is_a_run_that_deletes_nothing_and_the_deletion_follows(
     admin: FakeAdmin, layout: Layout
 ) -> None:
     result = await delete_names(admin, layout, NAMES, sleep=no_sleep)
-    look, deletion = Journal(layout.base, CLUSTER_ID).read().runs
+    look, deletion = complete_history(layout.base, CLUSTER_ID).runs
     assert (look.begun["dry_run"], deletion.begun["dry_run"]) == (True, False)
     assert look.request_id == deletion.request_id
     assert look.ended is not None

@@ -30,6 +30,7 @@ from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking, broker_error, timeout
 from tests.fakes.lease import ScriptedLease
+from tests.records import history_before
 from tests.unit.change.prune_topics.scene import (
     HOUR,
     OLD,
@@ -228,7 +229,7 @@ def record(layout: Layout, at: datetime, outcome: GroupOutcome) -> None:
     """Write a clean-up's run, as its recheck records it."""
     journal = Journal(layout.base, CLUSTER_ID)
     header = {"run_id": f"run-{at:%H%M}", "request_id": f"plan-{at:%H%M}", "dry_run": False}
-    run = journal.begin(header, at, after=journal.read())
+    run = journal.begin(header, at, after=history_before(journal))
     run.conclude([outcome], at)
     run.end([outcome], {"counts": {}}, at)
 

@@ -18,6 +18,7 @@ from airflow_kafka_groups.observe.snapshot.reader import snapshot_ids
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup
+from tests.records import history_before
 from tests.unit.change.prune_topics.scene import HOUR, cluster, snapshots
 from tests.unit.cli.commands.conftest import Cli
 from tests.unit.operators.scene import CLUSTER, Site
@@ -115,7 +116,7 @@ def test_explain_shows_all_topics_of_a_group_that_a_run_has_pruned(tmp_path: Pat
     for number, topics in enumerate((1, 1, 1, 1, 1, 9)):
         facts = {"run_id": f"r{number}", "request_id": f"q{number}", "dry_run": False, "what": "prune-topics"}
         done = [of_deletion(name_of("app", f"topic-{topic}"), None) for topic in range(topics)]
-        journal.begin(facts, utc_now(), after=journal.read()).end(done, {}, utc_now())
+        journal.begin(facts, utc_now(), after=history_before(journal)).end(done, {}, utc_now())
     shown = [row.evidence.partition(": deleted")[0] for row in rows_of_pruning(layout, CLUSTER_ID, "app")]
     assert shown == [
         *(f"topic 'topic-0': run r{number}" for number in range(1, 5)),
@@ -131,7 +132,7 @@ def test_explain_remembers_a_pruning_for_as_long_as_the_journal_does(others: int
     journal = Journal(site.storage, site.admin.cluster)
     for number in range(others):
         facts = {"run_id": f"r{number}", "request_id": f"q{number}", "dry_run": False}
-        journal.begin(facts, utc_now(), after=journal.read()).end((), {"outcomes": []}, utc_now())
+        journal.begin(facts, utc_now(), after=history_before(journal)).end((), {"outcomes": []}, utc_now())
     _, found, _ = stored("explain", "app")
     rows = [row for row in found["checks"] if row["check"] == "prune-topics"]
     assert len(rows) == 2
