@@ -503,7 +503,7 @@ async def test_why_a_lease_could_not_be_asked_for_is_in_the_error(
     group: ScriptedGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = group.cluster
-    monkeypatch.setattr(lease_module, "JOIN_SECONDS", 0.3)
+    monkeypatch.setattr(lease_module, "JOIN_SECONDS", 1.5)
     async with FakeCluster(cluster_id="other") as there:
         ports = {**here._ports, here.coordinator("g"): there._ports[there.coordinator("g")]}
         here.control(METADATA, lambda _, version, __: here.metadata(version, ports=ports))
