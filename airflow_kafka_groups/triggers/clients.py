@@ -13,7 +13,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError
+from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConfigurationError, ConnectionFailedError
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.triggers import conditions
 from airflow_kafka_groups.triggers.conditions import Condition
@@ -104,7 +104,19 @@ class SharedClient:
         self._others = _clients.setdefault(asyncio.get_running_loop(), [])
 
     async def run(self, function: Callable[[AdminClient], Awaitable[T]]) -> T:
-        """Run a function with the connected client. One that fails is left: the next call reads the connection."""
+        """Run a function with the connected client. One that fails is left: the next call reads the connection.
+
+        Where a login is refused that was accepted before, and the connection has other settings by now, they are tried.
+        """
+        before = self._joined
+        try:
+            return await self._run(function)
+        except AuthenticationFailedError:
+            if before is None or _settings_of((await self._join()).client) == _settings_of(before.client):
+                raise
+            return await self._run(function)
+
+    async def _run(self, function: Callable[[AdminClient], Awaitable[T]]) -> T:
         joined = self._joined or await self._join()
         try:
             # Shielded: others may wait for the same attempt when the one who began it is cancelled.

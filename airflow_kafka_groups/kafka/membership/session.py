@@ -396,7 +396,9 @@ class MemberSession:
             result = running.result()
             return await result if inspect.isawaitable(result) else result
         except (Exception, asyncio.CancelledError) as error:
-            # A cancellation of our own ends the wait above: this one is of a task that the callback has cancelled.
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+                raise  # of our own: any other one is of a task that the callback has cancelled
             name = getattr(callback, "__name__", "a callback")
             raise CallbackFailedError(self._options.group_id, f"{name}() raised {error!r}") from error
 

@@ -85,6 +85,51 @@ async def test_a_password_that_is_refused_while_deferred_fails_and_is_not_tried_
 
 
 @pytest.mark.usefixtures("_hurried")
+async def test_a_password_that_is_rotated_while_deferred_is_read_when_the_old_one_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    passwords, valid = ["old"], "old"
+    refused = 0
+
+    class Settings:
+        def __init__(self, password: str) -> None:
+            self.password = password
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Settings) and self.password == other.password
+
+    def made(_: Any) -> AdminClient:
+        password = passwords[-1]
+
+        async def connect(host: str, port: int) -> Any:
+            nonlocal refused
+            if password != valid:
+                refused += 1
+                raise AuthenticationFailedError(f"{host}:{port}", "SASL authentication was refused")
+            return await open_connection(host, port, security=SecurityConfig(), client_id="x", timeout=5)
+
+        admin = AdminClient(config, connect)
+        admin.policy = Settings(password)  # type: ignore[attr-defined]  # as a MaintenanceClient has them
+        return admin
+
+    async with FakeCluster({1: MODERN}) as fake:
+        monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", '{"conn_type": "kafka_groups", "host": "b1:9092"}')
+        config = ClientConfig.from_librdkafka({"bootstrap.servers": fake.bootstrap}, api_timeout=1.0)
+        monkeypatch.setattr(KafkaGroupsHook, "get_conn", made)
+        task = asyncio.create_task(fire(trigger(100, deadline=time.time() + 30)))
+        await polled(fake, 2, OFFSET_FETCH)
+        passwords.append("new")  # in Airflow's connection, and at the brokers, which then restart
+        valid = "new"
+        cut = iter([Cut])
+        fake.control(OFFSET_FETCH, lambda *_: next(cut, None))
+        await polled(fake, len(fake.requests(OFFSET_FETCH)) + 5, OFFSET_FETCH)
+        assert refused, "the old password was tried"
+        assert not task.done(), task
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.usefixtures("_hurried")
 async def test_many_triggers_keep_their_deadline_while_the_cluster_does_not_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

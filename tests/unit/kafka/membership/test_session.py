@@ -329,6 +329,25 @@ async def test_a_callback_that_waits_for_a_task_it_cancelled_ends_the_membership
     assert group.left == ["m1"]
 
 
+async def test_who_leaves_while_what_a_plain_callback_returned_is_awaited_leaves_without_an_error(
+    group: ScriptedGroup, cluster: ClusterClient
+) -> None:
+    waiting = asyncio.Event()
+
+    async def works() -> None:
+        waiting.set()
+        await asyncio.Event().wait()
+
+    class Decorated(Recorder):
+        def on_join_complete(self, *_: object) -> Any:  # as a decorator makes one of a coroutine function
+            return works()
+
+    async with MemberSession(cluster, Decorated(), OPTIONS) as session:
+        await waiting.wait()
+    assert session.membership.failure is None
+    assert group.left == ["m1"]
+
+
 async def test_who_leaves_while_a_plain_callback_runs_waits_for_it_before_the_next_one(
     group: ScriptedGroup, cluster: ClusterClient
 ) -> None:
