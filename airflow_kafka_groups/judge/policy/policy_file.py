@@ -101,7 +101,7 @@ def keep_lines(problems: Problems, name: str, content: bytes) -> Iterator[str]:
         if not pattern:
             continue
         try:
-            if "," in pattern and not is_regex(pattern):
+            if "," in pattern and (not is_regex(pattern) or re.search(r",\s*re:", pattern)):
                 remedy = "has a comma: write one pattern a line, and '?' for a comma in an id"
                 raise ConfigurationError("pattern", pattern, remedy)
             yield from check_patterns("pattern", dict.fromkeys((pattern, *spellings_of(line.removesuffix("\r")))))

@@ -276,7 +276,7 @@ def test_a_line_that_can_be_read_in_two_ways_keeps_in_both(
     assert by == {**dict.fromkeys(kept, "keep_file"), **dict.fromkeys(not_kept, "a")}
 
 
-@pytest.mark.parametrize("line", ["a-*, b-*", "a,b,", "re:job # no regex (", "ok\nre:("])
+@pytest.mark.parametrize("line", ["a-*, b-*", "a,b,", "re:a{1,3}, re:b+", "re:job # no regex (", "ok\nre:("])
 def test_a_line_that_is_no_pattern_is_refused(line: str, tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match=r"keep.txt, line [12]: "):
         policy_of(tmp_path, "version: 1\nkeep_file: keep.txt\nrules: [{name: a, action: delete}]\n", keep_txt=line)
