@@ -132,7 +132,7 @@ class Ledger:
 
         Raises as ``wanted``.
         """
-        if self._new is None:
+        if self._new is None or self._log is None:  # also where an error left out what was new
             return self.wanted()
         self._read_log()
         new, self._new = self._new, Records()

@@ -7,17 +7,19 @@ from functools import partial
 from pathlib import Path
 from threading import Barrier
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from airflow_kafka_groups.exceptions import JournalError
+from airflow_kafka_groups.exceptions import JournalError, StorageError
 from airflow_kafka_groups.ledger import history as histories
 from airflow_kafka_groups.ledger import journal
 from airflow_kafka_groups.ledger.history import DeletionHistory, FoldedRuns
 from airflow_kafka_groups.ledger.journal import Journal, read_history
-from airflow_kafka_groups.ledger.ledger import fold_for_removal
+from airflow_kafka_groups.ledger.ledger import Ledger, fold_for_removal
 from airflow_kafka_groups.ledger.life import snapshot_signs
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason, kept
+from airflow_kafka_groups.ledger.records import ChangeEntry, log_change
 from airflow_kafka_groups.observe import cluster_log
 from airflow_kafka_groups.observe.cluster_log import ClusterLog
 from airflow_kafka_groups.storage import file_storage
@@ -311,3 +313,17 @@ def test_a_listing_that_is_late_costs_a_second_look_and_nothing_else(
         names = [f"{number:08}.json" for number in shown]
         monkeypatch.setattr(FILES, "names", lambda folder, names=names: names if folder.name == "log" else [])
         same(current(tmp_path), expected)
+
+
+def test_what_is_new_after_an_error_is_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger(Layout(tmp_path, "prod"), "c")
+    ledger.wanted()
+    with monkeypatch.context() as storage:
+        storage.setattr(cluster_log, "read_entry", Mock(side_effect=StorageError("it is down")))
+        with pytest.raises(StorageError):
+            ledger.wanted_since()
+    at = datetime(2026, 11, 1, tzinfo=UTC)
+    entry = ChangeEntry(at=at, until=at, what="restore", folder="prod", run_id="r", groups=("g",))
+    log_change(Layout(tmp_path, "prod"), "c", entry)
+    assert set(ledger.wanted_since()) == {"g"}
+    assert ledger.wanted_since() == {}
