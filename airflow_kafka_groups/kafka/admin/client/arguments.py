@@ -128,8 +128,10 @@ def _are_commits(offsets: GroupOffsets) -> bool:
     """Return whether columns can be committed as they are: every partition once, and with an offset."""
     least = ((0, 0), (1, 0), (2, -1))  # of partitions, offsets and leader epochs
     rows = [topic.flat_rows() for topic in offsets.topics]
-    return all(min(flat[place::3], default=0) >= number for flat in rows for place, number in least) and (
-        len(set(offsets)) == len(offsets)
+    return (
+        all(min(flat[place::3], default=0) >= number for flat in rows for place, number in least)
+        and len({topic.topic for topic in offsets.topics}) == len(offsets.topics)
+        and all(len({*flat[0::3]}) == len(flat) // 3 for flat in rows)
     )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 from typing import ClassVar, TypeAlias, cast
 
 from airflow_kafka_groups.exceptions import ConnectionFailedError, KafkaGroupsError, PartitionsFailedError
@@ -82,6 +83,8 @@ class DeleteGroupOffsetsHandler(ChangingHandler[str, None]):
         if response.error is not ErrorCode.none:
             self.add_code(result, group_id, response.error, broker_id)
             return result
+        if _is_all_changed(asked, response.partitions):  # as nearly always: without an object for each partition
+            return HandlerResult({group_id: None})
         errors: dict[TopicPartition, KafkaGroupsError] = {}
         whole: set[KeyStatus] = set()
         for partition in asked:
@@ -130,6 +133,14 @@ class AlterShareOffsetsHandler(AlterGroupOffsetsHandler):
     __slots__ = ()
     api: ClassVar[Api] = ALTER_SHARE_OFFSETS
     body: ClassVar[Callable[..., Message]] = staticmethod(share_offsets.build_alter)
+
+
+def _is_all_changed(asked: Iterable[TopicPartition], codes: Mapping[TopicPartition, ErrorCode]) -> bool:
+    if not isinstance(asked, GroupOffsets) or any(codes.values()):
+        return False
+    # A plain pair is the key of a TopicPartition, too.
+    places = (zip(repeat(topic.topic), topic.flat_rows()[0::3]) for topic in asked.topics)
+    return all(map(codes.__contains__, chain.from_iterable(places)))
 
 
 MemberErrors: TypeAlias = dict[MemberToRemove, KafkaGroupsError | None]
