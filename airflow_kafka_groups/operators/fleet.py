@@ -86,7 +86,7 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_kafka_groups.hooks.storage import open_path
-        from airflow_kafka_groups.report.fleet import fleet_totals, write_fleet_report
+        from airflow_kafka_groups.report.fleet import fleet_totals, fleet_warnings, write_fleet_report
         from airflow_kafka_groups.storage.layout import utc_now
         from airflow_kafka_groups.storage.paths import new_id
 
@@ -97,6 +97,8 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
         push_report_path(context, path)
         update_asset_events(self, context, {**totals, "report_path": path})
         self.log.info("Fleet: %s; report %s", totals, path)
+        for warning in fleet_warnings(runs):
+            self.log.warning("%s", warning)
         for run in runs:
             if run.failed_at is not None:
                 self.log.warning("Cluster %s failed at %s", run.cluster, run.failed_at)

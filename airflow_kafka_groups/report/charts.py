@@ -1,4 +1,4 @@
-"""Charts: stacked columns as inline SVG, each with a legend and its numbers as a table.
+"""Charts: stacked columns and bars as inline SVG, each with a legend and its numbers as a table; and those of reports.
 
 Widths are percentages and heights are pixels, so that a chart fits a phone without shrinking its text. Colours are
 classes of the page's style, because the page allows no style attributes.
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from html import escape
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from airflow_kafka_groups.report.page import part
+from airflow_kafka_groups.report.page import SHOWN, part
 from airflow_kafka_groups.shown import shortened
 
 _HOUR, _DAY = 3_600.0, 86_400.0
@@ -25,9 +25,11 @@ _AGES = (*(f"<{label}" for label in _STEPS), "≥90 d")
 _AHEAD = ("past", *list(_STEPS)[2:-1], "later")
 _AGE_LIMITS = [*_STEPS.values()]
 _AHEAD_LIMITS = [0.0, *_AGE_LIMITS[2:-1]]
+_MOST_BARS = 8
 _HEIGHT, _FLOOR, _TOP = 190, 166, 18
 _MOST_LABELS, _LABELS = 10, 6
 _LONGEST_LABEL = 46
+_BAR = 14
 
 
 class Series(NamedTuple):
@@ -63,13 +65,8 @@ def columns(
     labels = [shortened(label, _LONGEST_LABEL) for label in labels]
     used = [each for each in series if any(each.values)]
     totals = [sum(each.values[place] for each in series) for place in range(len(labels))]
-    rows = [
-        (label, ["-" if (each.name, place) in unknown else _exact(each.values[place]) for each in series])
-        for place, label in enumerate(labels)
-    ]
-    heads = [title, *(each.name for each in series)]
     if not any(totals):
-        return part("figure", title, (), "", heads, rows)
+        return _figure(title, labels, series)
     highest, step = max(totals), 100 / len(labels)
     every = 1 if len(labels) <= _MOST_LABELS else -(-len(labels) // _LABELS)
     parts = []
@@ -96,7 +93,48 @@ def columns(
         f'<svg role="img" aria-label="{escape(said)}" width="100%" height="{_HEIGHT}">{"".join(parts)}'
         f'<line class="axis" x1="0" x2="100%" y1="{_FLOOR}" y2="{_FLOOR}"/></svg>'
     )
-    return part("figure", title, used, svg, heads, rows)
+    return _figure(title, labels, series, svg, used, unknown)
+
+
+def bars(title: str, labels: Sequence[str], series: Sequence[Series], *, what: str) -> Markup:
+    """Return a figure of stacked horizontal bars, with each label above its bar.
+
+    :param series: the parts of each bar, from the left; negative values are not drawn.
+    :param what: what is measured, e.g. ``groups a day``.
+    """
+    totals = [sum(max(each.values[place], 0) for each in series) for place in range(len(labels))]
+    if not any(totals):
+        return _figure(title, labels, series)
+    highest, parts = max(totals), []
+    for place, label in enumerate(labels):
+        values = " + ".join(_short(each.values[place]) for each in series if each.values[place]) or "0"
+        left, pieces = 0.0, []
+        for each in series:
+            width = 100 * max(each.values[place], 0) / highest
+            if width:
+                pieces.append(f'<rect class="{each.kind}" x="{left:.2f}%" width="{width:.2f}%" height="{_BAR}"/>')
+                left += width
+        parts.append(
+            f"<li><code><bdi>{escape(shortened(label))}</bdi></code><span>{escape(values)}</span>"
+            f'<svg aria-hidden="true" width="100%" height="{_BAR}">{"".join(pieces)}</svg></li>'
+        )
+    shown = f'<ol class="bars" aria-label="{escape(f"{title}: {what}")}">{"".join(parts)}</ol>'
+    return _figure(title, labels, series, shown, series if len(series) > 1 else ())
+
+
+def _figure(
+    title: str,
+    labels: Sequence[str],
+    series: Sequence[Series],
+    drawn: str = "",
+    legend: Sequence[Series] = (),
+    unknown: Container[tuple[str, int]] = (),
+) -> Markup:
+    rows = [
+        (shortened(label), ["-" if (each.name, place) in unknown else _exact(each.values[place]) for each in series])
+        for place, label in enumerate(labels)
+    ]
+    return part("figure", title, legend, drawn, [title, *(each.name for each in series)], rows)
 
 
 def _short(value: float) -> str:
@@ -134,6 +172,25 @@ def expiry_ahead(expires: Iterable[float | None], now: datetime) -> Markup:
     found = Counter(bisect_right(_AHEAD_LIMITS, at - from_now) for at in expires if at is not None)
     values = [found[place] for place in range(len(_AHEAD))]
     return columns("Brokers forget them within", _AHEAD, [Series("groups", "c-moving", values)])
+
+
+def family_growth(families: Sequence[Mapping[str, Any]]) -> Markup:
+    """Return the families that grow fastest."""
+    growing = [family for family in families if (family["growth_per_day"] or 0) > 0]
+    growing = sorted(growing, key=lambda family: (-family["growth_per_day"], family["name"]))[:_MOST_BARS]
+    values = [float(family["growth_per_day"]) for family in growing]
+    names = [str(family["name"]) for family in growing]
+    return bars("New groups a day, by family", names, [Series("a day", "c-live", values)], what="groups a day")
+
+
+def offsets_taken(offsets: Mapping[str, int]) -> Markup:
+    """Return how many offsets were processed, for the partitions with the most.
+
+    :param offsets: the number for each partition, by its name.
+    """
+    largest = sorted(offsets, key=lambda name: (-offsets[name], name))[:SHOWN]
+    series = Series("offsets", "c-live", [offsets[name] for name in largest])
+    return bars("Largest partitions", largest, [series], what="offsets processed")
 
 
 def time_labels(at: Sequence[datetime]) -> list[str]:

@@ -53,6 +53,7 @@ class ClusterRun:
     :param marked: how many groups were marked, or would be in a dry run.
     :param notified: how many groups of each owner were notified of, or would be.
     :param report: the path of its own report.
+    :param kafka_cluster_id: the id that its brokers report; ``None`` if it is not known.
     :param warnings: of the plan and the run.
     """
 
@@ -68,6 +69,7 @@ class ClusterRun:
     marked: int = 0
     notified: Mapping[str, int] = field(default_factory=dict)
     report: str | None = None
+    kafka_cluster_id: str | None = None
     warnings: Sequence[str] = ()
 
 
@@ -121,6 +123,7 @@ def run_of_tasks(
         marked=notified.get("marked", 0),
         notified=notified.get("notified", {}),
         report=report.get("report_path"),
+        kafka_cluster_id=result("list_offsets").get("kafka_cluster_id"),
         warnings=tuple(report.get("warnings") or plan.get("warnings", ())),
     )
 
@@ -143,6 +146,20 @@ def fleet_totals(runs: Sequence[ClusterRun]) -> dict[str, Any]:
     }
 
 
+def fleet_warnings(runs: Sequence[ClusterRun]) -> list[str]:
+    """Return what is wrong with the fleet as a whole: two of its clusters that are the same one."""
+    names: dict[str, list[str]] = {}
+    for run in runs:
+        if run.kafka_cluster_id:
+            names.setdefault(run.kafka_cluster_id, []).append(run.cluster)
+    return [
+        f"{', '.join(same)} are the same Kafka cluster ({id_}): its groups count {len(same)} times here. Name it once "
+        "in the policy file's section clusters"
+        for id_, same in names.items()
+        if len(same) > 1
+    ]
+
+
 def write_fleet_report(
     base: StoragePath, run_id: str, runs: Sequence[ClusterRun], now: datetime, dag_id: str | None = None
 ) -> StoragePath:
@@ -155,6 +172,7 @@ def write_fleet_report(
     """
     folder = base / FOLDER / REPORTS
     data = {"format": 1, "run_id": run_id, "made_at": now.isoformat(), "totals": fleet_totals(runs)}
+    data["warnings"] = fleet_warnings(runs)
     write_json(folder, f"{run_id}.json", {**data, "clusters": [asdict(run) for run in runs]})
     page = folder / f"{run_id}.html"
     FILES.replace(page, render_fleet(runs, now, dag_id).encode("utf-8", "replace"))
@@ -174,6 +192,7 @@ def render_fleet(runs: Sequence[ClusterRun], now: datetime, dag_id: str | None =
         title="Consumer groups of the fleet",
         runs=sorted(runs, key=lambda run: (order.index(run.state), run.cluster)),
         totals=fleet_totals(runs),
+        warnings=fleet_warnings(runs),
         href=report_href,
         now=now,
     )

@@ -95,6 +95,8 @@ def _charts(plan: DeletionPlan, facts: ReportFacts, now: datetime) -> list[Marku
     shown.append(charts.idle_ages(zip(idle, map(is_planned, ids), strict=True)))
     if facts.judged:
         shown.append(charts.expiry_ahead(facts.judged["expires_at"].to_pylist(), now))
+    if plan.families:
+        shown.append(charts.family_growth(plan.families))
     return shown
 
 
@@ -183,7 +185,7 @@ def write_taken_records(
         "taken.html.j2",
         dag_id=dag_id,
         title=f"Records that Spark took from {group_id}",
-        largest=sorted(offsets.items(), key=lambda each: (-each[1], each[0])),
+        chart=charts.offsets_taken(offsets),
         backlog_id=backlog_id,
         group_id=group_id,
         partitions=len(offsets),

@@ -122,6 +122,17 @@ def test_what_was_deleted_counts_where_the_report_failed(roll_up: RollUp) -> Non
     assert (east["failed_at"], east["dry_run"], east["warnings"]) == ("report", False, ["slow"])
 
 
+@pytest.mark.parametrize(("second", "warned"), [("K1", True), ("K2", False), (None, False)])
+def test_a_cluster_that_is_in_the_fleet_twice_is_a_warning(roll_up: RollUp, second: str | None, warned: bool) -> None:
+    results = {("list_offsets", 0): {"kafka_cluster_id": "K1"}, ("list_offsets", 1): {"kafka_cluster_id": second}}
+    done = dict.fromkeys(STEPS, "success")
+    found = roll_up(TaskInstance([done, done], results))
+    data = json.loads(Path(found["report_path"]).with_suffix(".json").read_text())
+    said = [text for text in data["warnings"] if "east, west are the same Kafka cluster (K1)" in text]
+    assert bool(said) is warned
+    assert ("are the same Kafka cluster" in Path(found["report_path"]).read_text()) is warned
+
+
 def test_what_an_earlier_try_returned_does_not_count(roll_up: RollUp) -> None:
     results = {
         (task, index): value

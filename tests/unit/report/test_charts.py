@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from airflow_kafka_groups.report import charts as figures
-from airflow_kafka_groups.report.charts import Series, columns
+from airflow_kafka_groups.report.charts import Series, bars, columns
 from airflow_kafka_groups.report.trend import TrendPoint, trend_page, verdicts_over_time
 
 EVIL = '<b onclick="x">'
@@ -37,17 +37,31 @@ def test_every_number_is_in_the_table() -> None:
     assert "none" not in svg.partition("<details>")[0], "what is nowhere needs no legend"
 
 
+def test_bars_are_as_long_as_their_share_and_negative_parts_are_not_drawn() -> None:
+    svg = bars(
+        "Lag", ["a", "b"], [Series("now", "c-x", [30.0, 10.0]), Series("more", "c-y", [10.0, -5.0])], what="records"
+    )
+    assert re.findall(r'<rect class="(c-\w)" x="([\d.]+)%" width="([\d.]+)%"', svg.partition("<details>")[0]) == [
+        ("c-x", "0.00", "75.00"),
+        ("c-y", "75.00", "25.00"),
+        ("c-x", "0.00", "25.00"),
+    ]
+
+
 def test_nothing_is_a_sentence() -> None:
-    for svg in (columns("Groups", [], []), columns("Lag", ["a"], [Series("x", "c-x", [0])])):
+    for svg in (columns("Groups", [], []), bars("Lag", ["a"], [Series("x", "c-x", [0])], what="records")):
         assert "Nothing to show." in svg
         assert "<svg" not in svg
 
 
 def test_names_are_escaped_and_cut() -> None:
     label = EVIL + "x" * 5_000
-    svg = columns("T", [label], [Series("x", "c-x", [1])])
-    assert "<b " not in svg
-    assert len(svg) < 3_000
+    for svg in (
+        columns("T", [label], [Series("x", "c-x", [1])]),
+        bars("T", [label], [Series("x", "c-x", [1])], what="w"),
+    ):
+        assert "<b " not in svg
+        assert len(svg) < 3_000
 
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -83,6 +97,11 @@ def test_expiries_are_counted_by_the_time_that_is_left() -> None:
         "3 d": ["1"],
         "later": ["1"],
     }
+
+
+def test_families_that_grow_are_shown_by_their_growth() -> None:
+    families = [{"name": name, "growth_per_day": growth} for name, growth in (("a", 1.5), ("b", None), ("c", 9.0))]
+    assert list(numbers(figures.family_growth(families))) == ["c", "a"]
 
 
 def test_runs_are_shown_by_verdict_and_only_the_newest() -> None:

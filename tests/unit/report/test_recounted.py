@@ -14,7 +14,7 @@ from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, load_plan, save_plan
-from airflow_kafka_groups.report.charts import Series, columns
+from airflow_kafka_groups.report.charts import Series, bars, columns
 from airflow_kafka_groups.report.facts import prunings, summary_of
 from airflow_kafka_groups.report.html import make_report, render_report
 from airflow_kafka_groups.report.sections import done_section, kept_section
@@ -118,7 +118,7 @@ async def test_lag_that_is_not_known_is_not_zero(tmp_path: Path) -> None:
 def test_the_number_above_a_column_is_a_number() -> None:
     drawn = columns("x", ["a", "b"], [Series("s", "c", [999_999, 1])])
     assert "e+" not in drawn
-    drawn = columns("x", ["a"], [Series("s", "c", [5e12])])
+    drawn = bars("x", ["a"], [Series("s", "c", [5e12])], what="records")
     assert "e+" not in drawn
 
 
