@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from airflow_kafka_groups.kafka.admin.results import collection_paused
 from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan
-from airflow_kafka_groups.ledger.journal import records_of_plan
+from airflow_kafka_groups.ledger.journal import NO_END, records_of_plan
 from airflow_kafka_groups.ledger.outcomes import Outcome
 from airflow_kafka_groups.observe.snapshot.members import LastMembers, last_members
 from airflow_kafka_groups.report import charts, sections
@@ -135,12 +135,16 @@ def _numbers(
 def make_report(layout: Layout, plan: DeletionPlan, dag_id: str | None = None) -> tuple[str, list[dict[str, Any]]]:
     """Write the report of a plan and its runs so far, and the trend; return its path and the runs' records.
 
+    After the plan was applied, a dry run changes nothing: the page is what that run left, with what was known then.
+
     :param dag_id: the DAG whose runs show the page. Default: the one that the page has had so far, if it had one.
     """
     if dag_id is None:
         dag_id = dag_of(FILES.read(layout.report(plan.plan_id)) or b"")
     records = records_of_plan(layout, plan.kafka_cluster_id, plan.plan_id)
     used, dry_run = runs_that_count(list(records.values()))
+    if dry_run is False and next(reversed(records.values()))["dry_run"] and _shows(layout.report(plan.plan_id), used):
+        return str(layout.report(plan.plan_id)), list(records.values())
     point = point_of(plan, merge_outcomes(used), dry_run=dry_run)
     facts = gather_facts(layout, plan, point)
     files = _report_files(layout, plan, list(records))
@@ -158,6 +162,12 @@ def write_report(layout: Layout, plan_id: str, html: str) -> StoragePath:
     path = layout.report(plan_id)
     FILES.replace(path, html.encode("utf-8", "replace"))
     return path
+
+
+def _shows(page: StoragePath, records: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a page has all of these runs, each with its end."""
+    html = FILES.read(page) or b""
+    return NO_END.encode() not in html and all(record["run_id"].encode() in html for record in records)
 
 
 def _report_files(layout: Layout, plan: DeletionPlan, audits: Sequence[str]) -> dict[str, str]:
