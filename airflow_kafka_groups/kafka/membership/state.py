@@ -147,6 +147,9 @@ _TABLES: Mapping[Api, Mapping[ErrorCode, ErrorAction]] = {
     SYNC_GROUP: _IN_GENERATION,
     HEARTBEAT: _IN_GENERATION,
 }
+_MAY_BE_TOO_LARGE = (
+    "the broker met an unexpected error; metadata and assignments may be too large for a record of __consumer_offsets"
+)
 
 
 def error_action(api: Api, code: ErrorCode) -> ErrorAction:
@@ -414,7 +417,8 @@ class Membership:
                 self.member_id = NO_MEMBER
                 self._forget()
             case ErrorAction.END:
-                self.stop(broker_error(code, api, subject=self.options.group_id))
+                said = _MAY_BE_TOO_LARGE if code is ErrorCode.unknown_server_error else None
+                self.stop(broker_error(code, api, subject=self.options.group_id, message=said))
 
     def _forget(self) -> None:
         self.generation, self.leader_id, self.synced = NO_GENERATION, NO_MEMBER, None

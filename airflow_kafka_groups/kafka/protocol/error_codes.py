@@ -41,6 +41,7 @@ _DESCRIPTIONS = {
     ErrorCode.inconsistent_group_protocol: "the group has members of another protocol type, or with other protocols",
     ErrorCode.fenced_instance_id: "another process has joined with the same group.instance.id",
     ErrorCode.invalid_session_timeout: "the broker accepts another range: group.min.session.timeout.ms, …max…",
+    ErrorCode.group_max_size_reached: "the group has as many members as the broker allows (group.max.size)",
     ErrorCode.non_empty_group: "the group has members",
     ErrorCode.group_id_not_found: "the group does not exist",
     ErrorCode.unstable_offset_commit: "an open transaction holds offsets of the group back",
