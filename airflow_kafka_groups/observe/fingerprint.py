@@ -23,9 +23,14 @@ _EMPTY = '""'
 
 def fingerprint(offsets: GroupOffsets) -> str:
     """Return the fingerprint. Partitions without a commit are ignored."""
-    rows = sorted((topic.topic, *row) for topic in offsets.topics for row in topic.rows() if row[1] >= 0)
+    rows = sorted(
+        (topic.topic, partition, offset, max(epoch, -1), metadata)
+        for topic in offsets.topics
+        for partition, offset, epoch, metadata in topic.rows()
+        if offset >= 0
+    )
     lines = [
-        f"{topic}\t{partition}\t{offset}\t{max(epoch, -1)}\t{json.dumps(metadata) if metadata else _EMPTY}\n"
+        f"{topic}\t{partition}\t{offset}\t{epoch}\t{json.dumps(metadata) if metadata else _EMPTY}\n"
         for topic, partition, offset, epoch, metadata in rows
     ]
     return sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()

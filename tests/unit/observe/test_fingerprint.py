@@ -111,6 +111,7 @@ def group(rows: list[Row]) -> GroupOffsets:
 
 @given(st.lists(rows_of_a_group, max_size=6))
 @example([[("a", 1, 5, -1, "x"), ("a", 1, 5, -1, ""), ("a", 1, 4, -1, "")]])  # a partition named three times
+@example([[("a", 0, 5, -2, "x"), ("a", 0, 5, -1, "")]])  # an epoch that is none either
 @example([[("b", 2**31 - 1, 1, 0, ""), ("a", 0, 1, 0, "")]] * 3)
 def test_columns_rows_and_the_first_versions_agree(groups: list[list[Row]]) -> None:
     ends = list(accumulate(len(rows) for rows in groups))
