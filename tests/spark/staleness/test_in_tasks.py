@@ -56,9 +56,8 @@ def judged(base: Path, number: float = 2) -> tuple[list[dict[str, Any]], dict[st
 
 @pytest.fixture
 def buckets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Judge by buckets of two groups, and reduce snapshots in several jobs."""
+    """Judge by buckets of two groups."""
     monkeypatch.setattr(judging, "_MOST_GROUPS_OF_A_BUCKET", 2)
-    monkeypatch.setattr(judging, "_ROWS_AT_ONCE", 60)
 
 
 @pytest.mark.safety

@@ -174,7 +174,7 @@ def test_the_last_commit_makes_a_group_younger_and_never_older(
         (["--min-idle-seconds", "soon"], "argument --min-idle/--min-idle-seconds: 'soon' is no duration"),
         *((["--min-idle-seconds", idle], "--min-idle") for idle in ("nan", "inf")),
         (["--min-idle-seconds", "0"], "--min-idle (got 0.0): give the idle time"),
-        (["--min-observations", "1.5"], "argument --min-observations: '1.5' is not a whole number"),
+        (["--min-observations", "1.5"], "argument --min-observations: invalid int value: '1.5'"),
         (["--min-observations", "1"], "--min-observations (got 1): give 2 or more"),
         (["--max-snapshots", "0"], "--max-snapshots (got 0): give 1 or more"),
         (["--max-days", "nan"], "--max-days (got nan): give 0"),
