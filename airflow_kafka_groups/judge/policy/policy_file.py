@@ -95,11 +95,12 @@ def keep_lines(problems: Problems, name: str, content: bytes) -> Iterator[str]:
         raise PolicyError(f"{name} is not UTF-8: {exc}; save it as UTF-8") from exc
     for number, line in enumerate(lines, 1):
         bare = line.strip()
-        pattern = "" if bare.startswith("#") else bare.partition(" #")[0].strip()
-        if bare[:2] not in ("", "#", "# ") and not pattern:
-            yield f"re:{re.escape(bare)}"  # a comment, or an id that begins so
-        if not pattern:
+        if bare[:2] in ("", "#", "# "):
             continue
+        if bare.startswith("#"):
+            yield f"re:{re.escape(bare)}"  # a comment, or an id that begins so
+            continue
+        pattern = bare.partition(" #")[0].strip()
         try:
             if "," in pattern and (not is_regex(pattern) or re.search(r",\s*re:", pattern)):
                 remedy = "has a comma: write one pattern a line, and '?' for a comma in an id"
