@@ -106,7 +106,7 @@ class ListGroupsHandler(AdminHandler[BrokerId, tuple[GroupListing, ...]]):
         return _LISTING_TRIES
 
     def build(self, keys: Sequence[BrokerId], version: int) -> Message:
-        return list_groups.build((), self.types, version)
+        return list_groups.build(self.types, version)
 
     def parse(
         self, broker_id: BrokerId, keys: Sequence[BrokerId], version: int, response: ListGroupsAnswer

@@ -23,9 +23,9 @@ FIRST_STATES_VERSION = 4
 FIRST_TYPES_VERSION = 5
 
 
-def build(states: Sequence[GroupState], types: Sequence[GroupType], version: int) -> Message:
-    """Build a request. A filter that the version does not know is left out, and applied by the caller."""
-    of_states = strings(states) if version >= FIRST_STATES_VERSION else b""
+def build(types: Sequence[GroupType], version: int) -> Message:
+    """Build a request for groups in every state. A filter that the version does not know is applied by the caller."""
+    of_states = strings(()) if version >= FIRST_STATES_VERSION else b""
     of_types = strings(types) if version >= FIRST_TYPES_VERSION else b""
     return of_states + of_types + NO_TAGS
 
