@@ -195,7 +195,7 @@ class Ledger:
             if about(records) != before:
                 break
             with suppress(FileExistsAlreadyError):
-                return self._fold([log.create(data)])
+                return self._fold(log.create(data))
         raise JournalError("somebody else has written to the log of the cluster meanwhile: run again")
 
     def later(
@@ -275,14 +275,14 @@ class Ledger:
             self._records, log, self._new = signs.read_records(), signs.log, None
         else:
             for entry in log.read(listed=False):
-                self._fold([entry])
+                self._fold(entry)
         self._log = log  # only now: what an error left out is read again
         return self._records, log
 
-    def _fold(self, entries: list[Entry]) -> None:
-        self._records.fold(entries)
-        if self._new is not None:
-            self._new.fold(entry for entry in entries if entry.data["kind"] not in OF_RUNS)
+    def _fold(self, entry: Entry) -> None:
+        self._records.fold(entry)
+        if self._new is not None and entry.data["kind"] not in OF_RUNS:
+            self._new.fold(entry)
 
     def _folded(self) -> SnapshotSigns:
         from airflow_kafka_groups.ledger.life.snapshot_signs import SnapshotSigns

@@ -150,42 +150,38 @@ class Records:
     folders: set[str] = field(default_factory=set)
     deletions: FoldedRuns = field(default_factory=FoldedRuns)
 
-    def fold(self, entries: Iterable[Entry]) -> list[TakenSnapshot]:
-        """Add entries of the log, and return the snapshots. Raises ``JournalError`` for an entry that is damaged."""
-        taken = list[TakenSnapshot]()
-        for entry in entries:
-            kind = entry.data["kind"]
-            if kind in OF_RUNS:
-                self.deletions.add(entry)
-                self.deletions.settle_many()
-                continue
-            if (model := _MODELS.get(kind)) is None:
-                continue
-            with unless_damaged(JournalError, f"the entry {entry.path}"):
-                found = read_model(model, entry.data)
-                if kind == EntryKind.NOTICES:
-                    self._note(entry)
-                if isinstance(found, TakenSnapshot):
-                    check_cluster(found.folder)
-                    check_id("snapshot_id", found.snapshot_id)
+    def fold(self, entry: Entry) -> TakenSnapshot | None:
+        """Add an entry of the log, and return its snapshot, if it has one. Raises ``JournalError`` if it is damaged."""
+        kind = entry.data["kind"]
+        if kind in OF_RUNS:
+            self.deletions.add(entry)
+            self.deletions.settle_many()
+            return None
+        if (model := _MODELS.get(kind)) is None:
+            return None
+        with unless_damaged(JournalError, f"the entry {entry.path}"):
+            found = read_model(model, entry.data)
+            if kind == EntryKind.NOTICES:
+                self._note(entry)
             if isinstance(found, TakenSnapshot):
-                self.snapshot_at = max(found.at, self.snapshot_at or found.at)
-                self.folders.add(found.folder)
-                taken.append(found)
-                continue
-            if isinstance(found, OfPlan):
-                places = self.plans.setdefault(f"{found.folder}/{found.plan_id}", [])
-                places.append((entry.number, kind, entry.sha256))
-                continue
-            if isinstance(found, Verified):
-                self.verified |= {id_: max(found.at, self.verified.get(id_, found.at)) for id_ in found.groups}
-                continue
+                check_cluster(found.folder)
+                check_id("snapshot_id", found.snapshot_id)
+        if isinstance(found, TakenSnapshot):
+            self.snapshot_at = max(found.at, self.snapshot_at or found.at)
+            self.folders.add(found.folder)
+            return found
+        if isinstance(found, OfPlan):
+            places = self.plans.setdefault(f"{found.folder}/{found.plan_id}", [])
+            places.append((entry.number, kind, entry.sha256))
+        elif isinstance(found, Verified):
+            self.verified |= {id_: max(found.at, self.verified.get(id_, found.at)) for id_ in found.groups}
+        else:
             if found.task_run is not None:
                 self.tries.setdefault(_task_of(found.task_run), []).append((found.folder, found.run_id))
             kept = KeptAlive(found.at, found.until, _SHOWN.get(found.what, f"a change ({found.what})"))
             of_kind = self.runs.setdefault(found.what, {})
             of_kind |= {group_id: kept.after(of_kind.get(group_id)) for group_id in found.groups}
-        return taken
+        return None
 
     def _note(self, entry: Entry) -> None:
         for group_id, mark in entry.data["marks"].items():

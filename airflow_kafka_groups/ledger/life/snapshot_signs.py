@@ -302,9 +302,7 @@ class SnapshotSigns:
         self._state = state = self._read()
         self.log = ClusterLog(self._layout.base, self._kafka_cluster_id, state.entries, state.head)
         self.log.require_known()
-        taken = list[TakenSnapshot]()
-        for entry in self.log.read():
-            taken += state.records.fold([entry])
+        taken = [found for entry in self.log.read() if (found := state.records.fold(entry)) is not None]
         new, state.entries, state.head = self.log.count - state.entries, self.log.count, self.log.head
         return new, taken
 
