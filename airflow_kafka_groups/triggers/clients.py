@@ -112,12 +112,14 @@ class SharedClient:
         try:
             return await self._run(function)
         except AuthenticationFailedError:
-            if before is None or _settings_of((await self._join()).client) == _settings_of(before.client):
+            made = await self._read()
+            if before is None or _settings_of(made) == _settings_of(before.client):
                 raise
+            self._join(made)
             return await self._run(function)
 
     async def _run(self, function: Callable[[AdminClient], Awaitable[T]]) -> T:
-        joined = self._joined or await self._join()
+        joined = self._joined or self._join(await self._read())
         try:
             # Shielded: others may wait for the same attempt when the one who began it is cancelled.
             client = await asyncio.shield(joined.connected)
@@ -130,10 +132,14 @@ class SharedClient:
             await self.leave(failed=True)
             raise
 
-    async def _join(self) -> OpenClient:
+    async def _read(self) -> AdminClient:
+        """Return a client with the connection's present settings, which is not connected."""
         from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
         made: AdminClient = await KafkaGroupsHook(self._conn_id).aget_conn()
+        return made
+
+    def _join(self, made: AdminClient) -> OpenClient:
         for joined in self._others:
             if joined.conn_id == self._conn_id and _settings_of(joined.client) == _settings_of(made):
                 break
